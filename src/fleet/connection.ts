@@ -1,5 +1,7 @@
 import type { X509Certificate } from 'node:crypto'
-import { connect, isIP, type Socket } from 'node:net'
+import { ADDRCONFIG, type LookupAddress } from 'node:dns'
+import { lookup } from 'node:dns/promises'
+import { connect, isIP, type LookupFunction, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { pinOf } from '../../hal/format/certificate.ts'
 import { CommandError } from '../cli/failure.ts'
@@ -8,6 +10,8 @@ import type { Endpoint, Proof } from './fleet-file.ts'
 /** How a device proves its identity, with the authority's certificates if it has one. */
 export type Trust = Exclude<Proof, { kind: 'ca' }> | { readonly kind: 'ca'; readonly certificates: string }
 
+/** Milliseconds for the look-up of a name. */
+const LOOKUP_MS = 5_000
 /** Milliseconds that a device has to accept a connection. */
 export const CONNECT_MS = 5_000
 
@@ -17,42 +21,81 @@ export const CONNECT_MS = 5_000
  * @param shown Called with the certificate that proved it, which Node returns only once.
  * @throws {CommandError} if the device did not prove its identity; errors of the system as they are.
  */
-export function open(
+export async function open(
   { host, port }: Endpoint,
   trust: Trust,
   signal: AbortSignal,
   shown?: (certificate: X509Certificate) => void,
 ): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = trust.kind === 'none' ? connect({ host, port }) : tlsSocket({ host, port }, trust)
-    const settle = (error?: Error) => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', stop)
-      if (!error) return resolve(socket)
-      socket.destroy()
-      reject(error)
-    }
-    const timer = setTimeout(() => settle(new CommandError(`no connection within ${CONNECT_MS / 1000} s`)), CONNECT_MS)
-    const stop = () => settle(signal.reason)
+  const late = `the name ${host} is not resolved within ${LOOKUP_MS / 1000} s`
+  const addresses = await inTime(lookUp(host), LOOKUP_MS, late, signal)
+  const place = {
+    host,
+    port,
+    // With it, Node asks for all addresses.
+    autoSelectFamily: true,
+    lookup: ((_host, _options, found) => found(null, addresses)) satisfies LookupFunction,
+  } satisfies TcpNetConnectOpts
+  const socket = trust.kind === 'none' ? connect(place) : tlsSocket(place, trust)
+  try {
+    await inTime(proved(socket, trust, shown), CONNECT_MS, `no connection within ${CONNECT_MS / 1000} s`, signal)
+    return socket
+  } catch (error) {
+    socket.destroy()
+    throw error
+  }
+}
+
+/** Look-ups under way, by name. The system cannot end one, so there is only one for each name. */
+const lookUps = new Map<string, Promise<LookupAddress[]>>()
+
+function lookUp(host: string): Promise<LookupAddress[]> {
+  const pending = lookUps.get(host)
+  if (pending) return pending
+  const begun = lookup(host, { all: true, hints: ADDRCONFIG }).finally(() => lookUps.delete(host))
+  lookUps.set(host, begun)
+  return begun
+}
+
+/** Settles as `result` does, or fails before: with `late` after `ms`, or with the reason of the signal. */
+async function inTime<T>(result: Promise<T>, ms: number, late: string, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  let timer: NodeJS.Timeout | undefined
+  let stop = () => {}
+  const over = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new CommandError(late)), ms)
+    stop = () => reject(signal.reason)
     signal.addEventListener('abort', stop)
+  })
+  try {
+    return await Promise.race([result, over])
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** Resolves when the device has proved its identity. */
+function proved(socket: Socket, trust: Trust, shown?: (certificate: X509Certificate) => void): Promise<void> {
+  return new Promise((resolve, reject) => {
     socket
-      .once('error', error => settle(error))
-      .once('close', () => settle(new CommandError('it closes the connection')))
-    if (trust.kind === 'none') socket.once('connect', () => settle())
-    else
-      socket.once('secureConnect', () => {
+      .once('error', reject)
+      .once('close', () => reject(new CommandError('it closes the connection')))
+      .once(trust.kind === 'none' ? 'connect' : 'secureConnect', () => {
+        if (trust.kind === 'none') return resolve()
         const certificate = (socket as TLSSocket).getPeerX509Certificate()
         const why = mismatch(certificate, trust)
-        if (!why && certificate) shown?.(certificate)
-        settle(why)
+        if (why) return reject(why)
+        if (certificate) shown?.(certificate)
+        resolve()
       })
   })
 }
 
-function tlsSocket({ host, port }: Endpoint, trust: Trust): TLSSocket {
+function tlsSocket(place: TcpNetConnectOpts, trust: Trust): TLSSocket {
+  const { host = '' } = place
   return connectTls({
-    host,
-    port,
+    ...place,
     // A name, not an address (RFC 6066 section 3).
     servername: isIP(host) === 0 ? host : '',
     ...(trust.kind === 'ca' && { ca: trust.certificates }),

@@ -36,6 +36,9 @@ import { discard, updateFleet } from './update.ts'
 import { countOf, type RollOutOptions } from './waves.ts'
 
 const { env } = process
+// Half of its threads look up names, and each waits until a silent name server is given up, whoever still wants the name. All are
+// started when the first one is needed, so this comes in time.
+env.UV_THREADPOOL_SIZE ??= '128'
 process.stdout.on('error', error => {
   complain(`cannot write to stdout: ${reasonOf(error)}`)
   process.exit(FAILURE)

@@ -4,13 +4,16 @@ import { mkdirSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import t, { type Test } from 'tap'
+import { currentBundle, FLEET_PROGRAM } from '../../build/bundle-file.ts'
 import { DeviceClient } from '../../src/fleet/client.ts'
 import type { Json } from '../../src/settings-file/settings-file.ts'
 import { eventually } from '../support/eventually.ts'
+import { NEEDS_ROOT, needs } from '../support/needs.ts'
 import { freePort } from '../support/port.ts'
+import { type RunOptions, run } from '../support/run.ts'
 import { startTestService } from '../support/service.ts'
 import { Bridge } from './bridge.ts'
-import { certificateOf, Network, Owner, silentAddress } from './support.ts'
+import { certificateOf, Network, type Outcome, Owner, silentAddress } from './support.ts'
 
 const KEY = 'A'.repeat(43)
 const LONG = 'x'.repeat(1_000_000)
@@ -243,6 +246,41 @@ t.test('a time to confirm a change is one that a device can have', async t => {
     t.match(await owner.outcomes(['apply', '--yes']), { status: 1, of: { liar: { state: 'failed' } } })
     t.ok(asked.includes(`PATCH ${path}`), asked.join())
   }
+})
+
+/**
+ * Has devices listed where no name server answers, and each name is given up after a second. Only `fine-1` and `fine-2` have an
+ * address, and nobody listens there.
+ */
+async function listUnresolved(t: Test, hosts: readonly string[], options: RunOptions, env: NodeJS.ProcessEnv = {}) {
+  const owner = new Owner(t)
+  owner.write('hosts', '127.0.0.1 fine-1 fine-2\n', 0o644)
+  owner.write('resolv.conf', 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n', 0o644)
+  owner.write('nsswitch.conf', 'hosts: files dns\n', 0o644)
+  owner.write('token', KEY)
+  const lines = hosts.map((host, at) => `  at-${at}: { address: "http://${host}:${at + 1}" }\n`)
+  owner.write('fleet.yaml', `token: { file: token }\ndevices:\n${lines.join('')}`)
+  const inside =
+    'ip link set lo up && for file in hosts resolv.conf nsswitch.conf; do mount --bind $file /etc/$file || exit; done; exec "$@"'
+  // It reads no question.
+  const server = `require('node:dgram').createSocket('udp4').bind(53, '127.0.0.1', () => {
+    const { status } = require('node:child_process').spawnSync(process.execPath, process.argv.slice(1), { stdio: 'inherit' })
+    process.exit(status)
+  })`
+  const program = [currentBundle(FLEET_PROGRAM), 'list', '--json', '--timeout', '1', '--at-once', '200']
+  const args = ['--net', '--mount', 'sh', '-c', inside, 'sh', process.execPath, '-e', server, ...program]
+  const { status, stdout, stderr } = await run('unshare', args, env, { ...options, cwd: owner.folder })
+  t.equal(status, 1, stderr)
+  return (JSON.parse(stdout) as { readonly devices: readonly Outcome[] }).devices.map(({ reason }) => reason)
+}
+
+const skip = NEEDS_ROOT || needs('ip')
+
+t.test('names that no server resolves hold up no other device', { skip }, async t => {
+  // Most have the same one.
+  const silent = ['a', 'b', 'c', 'd', ...Array.from({ length: 100 }, () => 'e')].map(name => `${name}.example.org`)
+  const reasons = await listUnresolved(t, [...silent, 'fine-1', 'fine-2'], {})
+  t.match(reasons.slice(-2), [/^cannot connect to fine-1:105: .*ECONNREFUSED/, /^cannot connect to fine-2:106: /])
 })
 
 t.test('the bridge has no warnings of Node, however many devices there are', async t => {

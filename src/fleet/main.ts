@@ -325,7 +325,6 @@ async function main(): Promise<number> {
 // If a promise never settles, Node would exit with success.
 process.exitCode = FAILURE
 main().then(status => {
-  process.exitCode = status
-  // Requests that nobody waits for any longer would keep the program running.
-  if (status === INTERRUPTED) process.exit()
+  // Once all is printed. Requests and names that nobody waits for any longer would keep the program running.
+  process.stdout.write('', () => process.exit(status))
 })

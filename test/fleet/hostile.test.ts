@@ -283,6 +283,13 @@ t.test('names that no server resolves hold up no other device', { skip }, async 
   t.match(reasons.slice(-2), [/^cannot connect to fine-1:105: .*ECONNREFUSED/, /^cannot connect to fine-2:106: /])
 })
 
+t.test('nobody waits for names after the report', { skip }, async t => {
+  // Two at a time, these would take half a minute.
+  const silent = Array.from({ length: 60 }, (_, at) => `${at}.example.org`)
+  const reasons = await listUnresolved(t, silent, { withinMs: 15_000 }, { UV_THREADPOOL_SIZE: '4' })
+  t.equal(reasons.length, silent.length)
+})
+
 t.test('the bridge has no warnings of Node, however many devices there are', async t => {
   const port = await freePort()
   const owner = new Owner(t)

@@ -23,9 +23,14 @@ async function failWith(page: Page, what: string, cause: unknown): Promise<never
 
 /** Reloads the page, but stays if the browser asks whether to leave. @returns the kinds of questions. */
 export async function tryToReload(page: Page): Promise<readonly string[]> {
-  let stay: (dialog: Dialog) => void = () => undefined
+  let stay: (dialog: Dialog) => unknown = () => undefined
   const asked = new Promise<readonly string[]>(resolve => {
-    stay = dialog => void dialog.dismiss().finally(() => resolve([dialog.type()]))
+    stay = async dialog => {
+      await dialog.dismiss()
+      // Until the page has gone on, the browser drops another reload together with this one.
+      await page.evaluate(() => undefined)
+      resolve([dialog.type()])
+    }
     page.once('dialog', stay)
   })
   // A reload that was refused does not end.

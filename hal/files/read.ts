@@ -43,7 +43,7 @@ export function readStart(fs: FileSystem, at: string, length: number): Buffer | 
   }
 }
 
-/** A file that is too large to be read at once. It is open until it is closed, so another one that takes its name changes nothing. */
+/** A file that is too large to be read at once. It stays open until `close`, so a file that takes its name changes nothing. */
 export interface LargeFile {
   readonly bytes: number
   /** The bytes from an offset on, piece by piece. @throws {HalError} if they are no longer those that were there at first. */

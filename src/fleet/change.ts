@@ -1,7 +1,7 @@
 import { CommandError } from '../cli/failure.ts'
 import { Refused } from '../cli/service-client.ts'
 import type { Time } from '../cli/update.ts'
-import { isObject, type JsonObject, pointerStep } from '../json.ts'
+import { type JsonObject, pointerStep } from '../json.ts'
 import { MAX_CONFIRM_S } from '../limits.ts'
 import type { Difference } from '../settings-file/settings-file.ts'
 import { type DeviceAnswer, type DeviceClient, Unanswered } from './client.ts'
@@ -46,19 +46,20 @@ export async function changeDevice(
   const isSame = after !== undefined && after === etag
   if (isSame) return { state: 'unchanged' }
   const moved = client.host !== host && {
-    note: `it is at ${client.host} now; if the fleet file has an address for it, write that one`,
+    note: `it was reached at ${client.host}; if the fleet file has its former address, replace that`,
   }
   return { state: 'changed', changes: changesOf(differences), ...moved }
 }
 
 /** The hosts at which a change may make a device appear, besides the one where it is. */
-function hostsAfter({ network, hostname }: JsonObject, host: string): readonly string[] {
-  const addresses = Object.values(isObject(network) ? network : {}).flatMap(link =>
-    isObject(link) && typeof link.address === 'string' ? [link.address.replace(/\/.*/s, '')] : [],
-  )
-  // mDNS takes the first part of a host name alone.
-  const names = typeof hostname === 'string' && /\.local$/i.test(host) ? [`${hostname.split('.', 1)[0]}.local`] : []
-  return [...addresses, ...names].filter(each => each !== '' && each !== host)
+function hostsAfter(differences: readonly Difference[], host: string): readonly string[] {
+  const hosts = differences.map(({ path, after }) => {
+    if (typeof after !== 'string') return ''
+    if (path[0] === 'network' && path.at(-1) === 'address') return after.replace(/\/.*/s, '')
+    // mDNS takes the first part of a host name alone.
+    return path[0] === 'hostname' && /\.local$/i.test(host) ? `${after.split('.', 1)[0]}.local` : ''
+  })
+  return hosts.filter(each => each !== '' && each !== host)
 }
 
 /** Differences as a report lists them. */
@@ -89,7 +90,7 @@ class Change {
     const trialS = lockOutS > 0 ? lockOutS : isTrial ? TRIAL_S : 0
     const began = now()
     const answer = await this.#send(patch, trialS)
-    this.#client.lookAt(hostsAfter(patch, this.#client.host))
+    this.#client.lookAt(hostsAfter(this.#differences, this.#client.host))
     const isAnswered = !(answer instanceof CommandError)
     const until = began + 1000 * trialS
     if (trialS === 0) {

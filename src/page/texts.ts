@@ -166,6 +166,8 @@ export const trial =
   'The change has been made. If this page can still reach the device, it is kept. Otherwise it is undone.'
 export const trialUnsure =
   'The change may have been made: the device has not answered. If it was made, and this page can reach the device, it is kept.'
+export const notSent =
+  'Nothing was changed: the device does not tell whether another change waits to be kept. Save it again.'
 export const trialNone = 'The change is not on the device: it did not arrive, or was undone. Save it again.'
 export const trialLeft = (seconds: number) => `Undone in ${seconds} s unless the device can be reached.`
 export const trialMoved = 'The device does not answer at this address any more. It should be at'

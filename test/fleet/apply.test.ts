@@ -503,7 +503,7 @@ t.test('a device whose address changes is found at the new one by its key alone'
   ]
   for (const trust of trusts) {
     const { result, there } = await moved(own, trust)
-    const note = 'it is at 127.0.0.3 now; if the fleet file has an address for it, write that one'
+    const note = 'it was reached at 127.0.0.3; if the fleet file has its former address, replace that'
     t.match(result, { state: 'changed', note }, trust.kind)
     t.same(there, ['127.0.0.3 POST /api/v1/system/confirm'])
   }

@@ -267,7 +267,7 @@ async function listUnresolved(t: Test, hosts: readonly string[], options: RunOpt
     const { status } = require('node:child_process').spawnSync(process.execPath, process.argv.slice(1), { stdio: 'inherit' })
     process.exit(status)
   })`
-  const program = [currentBundle(FLEET_PROGRAM), 'list', '--json', '--timeout', '1', '--at-once', '200']
+  const program = [currentBundle(FLEET_PROGRAM), 'list', '--json', '--timeout', '3', '--at-once', '200']
   const args = ['--net', '--mount', 'sh', '-c', inside, 'sh', process.execPath, '-e', server, ...program]
   const { status, stdout, stderr } = await run('unshare', args, env, { ...options, cwd: owner.folder })
   t.equal(status, 1, stderr)

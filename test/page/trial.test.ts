@@ -221,7 +221,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
       await waitForText(page, 'Connected')
       for (const method of ['GET', 'PATCH']) network.lost.add(method)
       await click(page, 'General', 'Save')
-      await waitForText(page, 'The device does not answer.')
+      await waitForText(page, 'Nothing was changed')
       network.lost.clear()
       const other = await service.patch({ deviceName: 'Theirs' }, {}, '?confirmWithin=600')
       await waitForText(page, 'Connected')
@@ -512,7 +512,7 @@ t.test('where a device will be', async t => {
     network: {
       eth0: { address: '', addresses: ['192.0.2.40/24', '2001:db8::40/64'] },
       eth1: { address: '192.0.2.41/24' },
-      eth2: { address: '2001:db8::41/64' },
+      eth2: { address: '2001:DB8:0::41/64' },
     },
   }
   const to = (address: string) => ({ network: { eth0: { address } } })
@@ -564,6 +564,7 @@ t.test('where a device will be', async t => {
   t.ok(isSure('http://192.0.2.40/', to('192.0.2.50/24')))
   t.ok(isSure('http://192.0.2.41/', { network: { eth1: { address: '2001:db8::51/64' } } }))
   t.ok(isSure('http://[2001:db8::41]/', { network: { eth2: { address: '192.0.2.51/24' } } }))
+  t.ok(isSure('http://192.0.2.41/', { network: { eth1: { address: 'not:an:address/64' } } }), 'the device refuses it')
   t.notOk(isSure('http://[2001:db8::40]/', to('192.0.2.50/24')), 'an announced address stays')
   t.notOk(isSure('http://192.0.2.41/', { network: { eth1: dhcp } }))
 })

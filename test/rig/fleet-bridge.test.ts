@@ -79,8 +79,10 @@ chmod 700 ${FOLDER}; chmod 600 ${FOLDER}/*; chmod 755 /usr/bin/receiverd-fleet; 
     await eventually(async () => (await state()) === 'failed')
     t.match(await rig.shell(`systemctl show --property=NRestarts --value ${UNIT}`), /^0$/m)
 
-    // New keys may be what mends it. A bridge that somebody has stopped stays stopped.
-    await rig.shell(`cp /run/fleet.yaml ${FOLDER}; systemctl start ${UNIT}-keys.path; echo '#' >${FOLDER}/keys.csv`)
+    // New keys may be what mends it. A bridge that somebody has disabled or stopped stays so.
+    await rig.shell(`cp /run/fleet.yaml ${FOLDER}; systemctl start ${UNIT}-keys.service`)
+    t.equal(await state(), 'failed')
+    await rig.shell(`systemctl enable ${UNIT}; systemctl start ${UNIT}-keys.path; echo '#' >${FOLDER}/keys.csv`)
     await eventually(async () => (await state()) === 'active')
     const pid = () => rig.shell(`systemctl show --property=MainPID --value ${UNIT}`)
     const before = await pid()

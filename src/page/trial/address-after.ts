@@ -57,8 +57,15 @@ function localName({ hostname }: JsonObject): string | undefined {
   return typeof hostname === 'string' ? `${hostname.split('.', 1)[0]}.local` : undefined
 }
 
+/** An address without its prefix length, as browsers write it (RFC 5952). */
 function withoutPrefix(address: Json | undefined): string {
-  return typeof address === 'string' ? (address.split('/', 1)[0] ?? '') : ''
+  const ip = typeof address === 'string' ? (address.split('/', 1)[0] ?? '') : ''
+  try {
+    return ip.includes(':') ? new URL(`http://[${ip}]`).hostname.slice(1, -1) : ip
+  } catch {
+    // The device says what is wrong with it.
+    return ip
+  }
 }
 
 function objectIn(value: Json | undefined): JsonObject {

@@ -6,10 +6,14 @@ import type { JsonObject } from '../json.ts'
 import type { Schema } from '../schema.ts'
 import * as texts from '../texts.ts'
 import { addressAfter } from './address-after.ts'
-import { type Goal, onTrial, prepareMove, runTrial } from './trial.ts'
+import { type Goal, type OnTrial, onTrial, patience, prepareMove, runTrial } from './trial.ts'
 
 /** Milliseconds for the answer to a change that moves the device to another address. */
 const MOVE_ANSWER_MS = 4_000
+/** The same where the address is a guess: the device answers unless it is gone, and time is left to look for it there. */
+const GUESS_ANSWER_MS = 15_000
+/** Looks for a change of somebody else. */
+const LOOKS = 3
 
 export interface Sent {
   /** The schemas of the settings in it, by name. */
@@ -34,15 +38,13 @@ export async function sendPatch(
   const after = addressAfter(body, device.system.value)
   const move = trialS > 0 && after !== undefined ? await prepareMove(device, after, goal) : undefined
   // Should the answer be lost, nobody else's change is taken for ours: not that one, nor one of other settings.
-  const other = trialS > 0 ? await onTrial(device) : null
-  // Somebody else's change may have made the device unreachable. This one has not been sent.
-  if (other === undefined) throw new Unreachable(texts.noAnswer)
+  const other = trialS > 0 ? await trialOfOther(device) : null
   const began = performance.now()
   const returns = device.returns.value
   try {
     const path = trialS > 0 ? `/system?confirmWithin=${trialS}` : '/system'
     // The answer is lost with the old address, and the change must be kept from the new one in time.
-    const signal = move && !move.isGuess && AbortSignal.timeout(MOVE_ANSWER_MS)
+    const signal = move && AbortSignal.timeout(move.isGuess ? GUESS_ANSWER_MS : MOVE_ANSWER_MS)
     const response = await device.client.send('PATCH', path, { body, ...(signal && { signal }) })
     const system = await jsonOf<JsonObject>(response)
     taken()
@@ -68,4 +70,13 @@ export async function sendPatch(
       go: () => undefined,
     })
   return texts.trialKept
+}
+
+/** The change that is on trial; null if there is none. @throws {Unreachable} if the device does not tell, as that change may cause. */
+async function trialOfOther(device: Device): Promise<OnTrial | null> {
+  for (let look = 0; look < LOOKS; look++) {
+    const found = await onTrial(device, patience(look))
+    if (found !== undefined) return found
+  }
+  throw new Unreachable(texts.notSent)
 }

@@ -215,7 +215,8 @@ export async function prepareMove(
   return { ...bare, link: linkFor(token, address, `&${more}&moved`), keptLink: linkFor(token, address) }
 }
 
-function patience(attempts: number): number {
+/** Milliseconds to wait for an answer after this many attempts in vain. */
+export function patience(attempts: number): number {
   return Math.min(PATIENCE_MS, (1 + attempts) * ANSWER_MS)
 }
 

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { addressAfter } from '../../src/page/trial/address-after.ts'
 import { eventually } from '../support/eventually.ts'
 import { needs } from '../support/needs.ts'
+import type { TestService } from '../support/service.ts'
 import { startWifiDevice } from '../support/wifi-device.ts'
 import { missingBrowser, openTab, startBrowser } from './browser.ts'
 import { startPageDevice } from './device.ts'
@@ -121,6 +122,14 @@ const afterFirstLook = () => new Promise(resolve => setTimeout(resolve, 2_500))
 t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
   const rules = `MAP *.local 127.0.0.1, MAP ${FIXED} 127.0.0.1`
   const browser = await startBrowser(t, 'shell', [`--host-resolver-rules=${rules}`])
+  /** Opens the settings of a device at this host, with a network in between. */
+  const openThrough = async (t: Test, service: TestService, host: string, credential = service.key) => {
+    const network = new Network()
+    await network.start(t, service.port)
+    const { page } = await openTab(browser, `http://${host}:${network.port}/#key=${credential}`)
+    await goTo(page, 'Settings')
+    return { network, page }
+  }
 
   await t.test('a change that leaves the device reachable is confirmed by itself', async t => {
     const { service, link } = await startPageDevice(t)
@@ -201,10 +210,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
 
   await t.test('where the answer is lost, the trial of somebody else is not kept', async t => {
     const { service } = await startPageDevice(t)
-    const network = new Network()
-    await network.start(t, service.port)
-    const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
-    await goTo(page, 'Settings')
+    const { network, page } = await openThrough(t, service, '127.0.0.1')
     await fill(page, 'General', 'Host name', 'mine')
     const other = await service.patch({ hostname: 'of-another' }, {}, '?confirmWithin=600')
     await waitForText(page, 'Connected')
@@ -222,10 +228,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     'where the device does not tell whether somebody else has a change on trial, nothing is sent',
     async t => {
       const { service } = await startPageDevice(t)
-      const network = new Network()
-      await network.start(t, service.port)
-      const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
-      await goTo(page, 'Settings')
+      const { network, page } = await openThrough(t, service, '127.0.0.1')
       await fill(page, 'General', 'Host name', 'mine')
       await waitForText(page, 'Connected')
       for (const method of ['GET', 'PATCH']) network.lost.add(method)
@@ -263,10 +266,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     'where the answers to a change and to its confirmation are lost, it is kept, and said to be',
     async t => {
       const { service } = await startPageDevice(t)
-      const network = new Network()
-      await network.start(t, service.port)
-      const { page } = await openTab(browser, `http://127.0.0.1:${network.port}/#key=${service.key}`)
-      await goTo(page, 'Settings')
+      const { network, page } = await openThrough(t, service, '127.0.0.1')
       await fill(page, 'General', 'Host name', 'kept')
       for (const method of ['PATCH', 'POST']) network.lost.add(method)
       await click(page, 'General', 'Save')
@@ -339,10 +339,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
 
   await t.test('a device that moves is followed to its new address, and the change is kept', async t => {
     const { service } = await startPageDevice(t)
-    const network = new Network()
-    await network.start(t, service.port)
-    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${service.key}`)
-    await goTo(page, 'Settings')
+    const { network, page } = await openThrough(t, service, 'receiver.local')
     await fill(page, 'General', 'Host name', 'elsewhere')
     network.loseAfterPatch('receiver.local')
     network.slowDown('elsewhere.local')
@@ -362,10 +359,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
     const { service } = await startPageDevice(t)
     const fixed = { method: 'static', address: `${FIXED}/24` }
     t.equal((await service.patch({ network: { eth0: fixed } })).status, 200)
-    const network = new Network()
-    await network.start(t, service.port)
-    const { page } = await openTab(browser, `http://${FIXED}:${network.port}/#key=${service.key}`)
-    await goTo(page, 'Settings')
+    const { network, page } = await openThrough(t, service, FIXED)
     await choose(page, 'Network', 'Method', 'Automatic (DHCP)')
     network.fallSilentAtPatch(FIXED)
     await click(page, 'Network', 'Save')
@@ -376,10 +370,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
 
   await t.test('where a change of address is kept over the old one, the page names the new one', async t => {
     const { service } = await startPageDevice(t)
-    const network = new Network()
-    await network.start(t, service.port)
-    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${service.key}`)
-    await goTo(page, 'Settings')
+    const { network, page } = await openThrough(t, service, 'receiver.local')
     await fill(page, 'General', 'Host name', 'elsewhere')
     await click(page, 'General', 'Save')
     await waitForText(page, 'The device has another address')
@@ -396,10 +387,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
   await t.test('a token does not go to the new address: the page there asks to sign in', async t => {
     const { service } = await startPageDevice(t)
     const token = service.token(['admin:rw'])
-    const network = new Network()
-    await network.start(t, service.port)
-    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${token}`)
-    await goTo(page, 'Settings')
+    const { network, page } = await openThrough(t, service, 'receiver.local', token)
     await fill(page, 'General', 'Host name', 'elsewhere')
     network.loseAfterPatch('receiver.local')
     const urls: string[] = []
@@ -416,10 +404,7 @@ t.test('confirm or revert', { skip: missingBrowser('shell') }, async t => {
 
   await t.test('a device that is back at its old address before the new one answers is not left', async t => {
     const { service } = await startPageDevice(t)
-    const network = new Network()
-    await network.start(t, service.port)
-    const { page } = await openTab(browser, `http://receiver.local:${network.port}/#key=${service.key}`)
-    await goTo(page, 'Settings')
+    const { network, page } = await openThrough(t, service, 'receiver.local')
     await fill(page, 'General', 'Host name', 'elsewhere')
     network.loseAfterPatch('receiver.local')
     network.slowDown('elsewhere.local', 20_000)
